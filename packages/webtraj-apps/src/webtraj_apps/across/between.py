@@ -230,7 +230,7 @@ def _status_of_order(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/points-to-tickets", level=3, split="train", apps=("wiki", "tracker"))
 def _points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
-    meeting, points = wiki.open_points(facts["wiki"], rng, 2)
+    meeting, points = wiki.draw_open_points(facts["wiki"], rng, 2)
     component = rng.choice(facts["tracker"]["components"])
     milestone = rng.choice(tracker.UPCOMING)
     return assign_across(
@@ -245,7 +245,7 @@ def _points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/tick-off-closed", level=3, split="test", apps=("wiki", "tracker"))
 def _tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
-    meeting, points = wiki.open_points(facts["wiki"], rng, 3)
+    meeting, points = wiki.draw_open_points(facts["wiki"], rng, 3)
     page, trac = meeting["page"], facts["tracker"]
     count = rng.randint(1, len(points) - 1)
     done = sorted(rng.sample(range(len(points)), count))

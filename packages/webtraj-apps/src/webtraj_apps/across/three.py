@@ -37,7 +37,7 @@ task = functools.partial(template, level=3, user="user")
 
 @task("across/points-for-colleague", apps=("mail", "wiki", "tracker"), split="train")
 def _points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
-    meeting, points = wiki.open_points(facts["wiki"], rng, 3)
+    meeting, points = wiki.draw_open_points(facts["wiki"], rng, 3)
     component = rng.choice(facts["tracker"]["components"])
     milestone = rng.choice(tracker.UPCOMING)
     return do_as_asked(

@@ -43,7 +43,7 @@ Bill: TypeAlias = dict[str, Any]
 
 _TODAY = "2026-03-02"
 _NEW = 1000
-"""From here on are the ids of rows that worlds are prepared with."""
+"""The first id for rows that `prepare` adds."""
 
 
 # Facts.
@@ -59,12 +59,12 @@ def _member(project: Project, name: str) -> Member:
 
 
 def active_members(project: Project) -> list[Member]:
-    """Return the participants who can still share bills."""
+    """Return the participants who are not deactivated."""
     return [one for one in project["members"] if one["activated"]]
 
 
 def _names(project: Project) -> list[str]:
-    """Return the names of the participants who can still share bills."""
+    """Return the names of the active participants."""
     return [one["name"] for one in active_members(project)]
 
 
@@ -74,6 +74,7 @@ def titles_of(project: Project) -> list[str]:
 
 
 def _settlements(project: Project) -> list[dict[str, Any]]:
+    """Return the settlements of the plan, without the remainders of rounding."""
     return [one for one in project["settlements"] if one["amount"] >= 0.05]
 
 
@@ -81,7 +82,7 @@ def _settlements(project: Project) -> list[dict[str, Any]]:
 
 
 def draw_amount(rng: random.Random) -> float:
-    """Draw what a bill may amount to."""
+    """Draw the amount of a bill."""
     return rng.randint(305, 18990) / 100
 
 
@@ -97,7 +98,7 @@ def _draw_some(names: list[str], rng: random.Random) -> list[str]:
 
 
 def draw_bill(facts: Facts, rng: random.Random, *, everyone: bool) -> tuple[Project, Bill]:
-    """Draw a project, and a new bill for it."""
+    """Draw a project, and a new bill for all of its active participants or for some."""
     project = rng.choice(find_known_projects(facts))
     names = _names(project)
     what = other_than(rng, PURCHASES, *titles_of(project))
@@ -118,15 +119,20 @@ def bill_for_everyone(facts: Facts, project: Project, what: str, amount: float) 
 def _choose_bill(
     facts: Facts, rng: random.Random, test: Callable[[Project, Bill], bool] = lambda *_: True
 ) -> tuple[Project, Bill]:
-    """Choose an expense with a title of its own, by and for active participants, that fits."""
+    """Draw an expense of active participants that has a unique title and passes a test."""
 
     def fits(project: Project, bill: Bill) -> bool:
         active = {bill["payer"], *bill["owers"]}.issubset(_names(project))
         single = titles_of(project).count(bill["what"]) == 1
         return active and single and not bill["reimbursement"] and test(project, bill)
 
-    found = [(p, [b for b in p["bills"] if fits(p, b)]) for p in find_known_projects(facts)]
-    project, bills = rng.choice([(project, bills) for project, bills in found if bills])
+    project, bills = rng.choice(
+        [
+            (project, bills)
+            for project in find_known_projects(facts)
+            if (bills := [bill for bill in project["bills"] if fits(project, bill)])
+        ]
+    )
     return project, rng.choice(bills)
 
 
@@ -191,7 +197,7 @@ def open_project(project: Project) -> tuple[Step, ...]:
 
 
 def open_tab(name: str) -> Step:
-    """Open a tab of the project that is open: `Statistics`."""
+    """Open a tab of the open project, such as `Statistics`."""
     return click("#navbarToggler .nav-link", name)
 
 
@@ -201,7 +207,7 @@ def _settings(project: Project) -> tuple[Step, ...]:
 
 
 def _tick_owers(project: Project, before: Sequence[str], after: Sequence[str]) -> list[Step]:
-    """Tick those who are to be in a bill, and untick the others."""
+    """Tick and untick participants so that `after`, not `before`, owe the bill."""
     return [
         (check if one["name"] in after else uncheck)(f"#payed_for-{one['id']}")
         for one in active_members(project)
@@ -254,8 +260,8 @@ def add_bill(
         bill: The bill.
         *more: Steps before it is sent.
         day: Its day; today if empty.
-        kind: Its type, if `more` chooses another.
-        **payer: Who paid, by the columns of the row; by default the participant with the name.
+        kind: Its type. `more` must choose any other than the default.
+        **payer: The columns that identify who paid; by default the id of `bill["payer"]`.
     """
     who = payer or {"payer_id": _member(project, bill["payer"])["id"]}
     return (
@@ -277,14 +283,15 @@ def _share_bill(project: Project, bill: Bill, names: Sequence[str]) -> Parts:
 
 
 def _delete(project: Project, bill: Bill, *twins: Bill) -> Parts:
-    """Delete a bill of the open project, or one that equals it; the second click confirms it."""
+    """Delete a bill of the open project. Any of its twins may be deleted instead."""
+    # The second click confirms it.
     button = click(f"form[action='/{project['id']}/delete/{bill['id']}'] button")
     ids = {one["id"] for one in (bill, *twins)}
     return button, button, removed("bill", what=bill["what"], id=lambda value: value in ids)
 
 
 def _add_member(project: str, name: str, weight: float = 1.0) -> Parts:
-    """Add a participant to the project that is open, who ends up with a weight."""
+    """Add a participant to the open project. Later steps set a `weight` other than 1."""
     return (
         fill("#add-member-form input[name=name]", name),
         click("#add-member-form button"),
@@ -302,7 +309,7 @@ def _edit_member(project: Project, member: Member, field: str, value: str | floa
 
 
 def _register(project: Project, settlement: dict[str, Any]) -> Parts:
-    """Register a settlement of the plan that is open."""
+    """Register a settlement of the open plan."""
     payer = _member(project, settlement["payer"])["id"]
     receiver = _member(project, settlement["receiver"])["id"]
     sender = f"input[name=sender_id][value='{payer}']"
@@ -311,7 +318,7 @@ def _register(project: Project, settlement: dict[str, Any]) -> Parts:
         added(
             "bill",
             payer_id=payer,
-            amount=_near(settlement["amount"], 0.025),  # Earlier ones may have been rounded.
+            amount=_near(settlement["amount"], 0.025),  # Rounding of others may shift it.
             bill_type="REIMBURSEMENT",
             owers=settlement["receiver"],
             date=anything,
@@ -437,7 +444,7 @@ def _leave_out(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(bill["owers"])
     return assign(
         f'{name} had no part in the bill "{bill["what"]}" of the project "{project["name"]}". '
-        f"Correct for whom it was paid; change nothing else.",
+        "Correct for whom it was paid; change nothing else.",
         _share_bill(project, bill, [one for one in bill["owers"] if one != name]),
     )
 
@@ -569,7 +576,7 @@ def _remove_participant(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("budget/reactivate-participant", level=1, split="train")
 def _reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
-    # Those with a balance of zero are not shown.
+    # The page hides inactive participants whose balance is zero.
     projects = find_known_projects(facts)
     fit = [(p, one) for p in projects for one in p["members"] if abs(one["balance"]) > 1]
     project, member = rng.choice(fit)
@@ -586,7 +593,7 @@ def _join_late(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = draw_bill(facts, rng, everyone=False)
     name, weight = _draw_newcomer(facts, project, rng), rng.choice((0.5, 2.0, 3.0))
     bill["payer"] = name
-
+    # The newcomer's id is unknown: their row and box are the ones that no other member has.
     rows = ", ".join(f"#bal-member-{one['id']}" for one in project["members"])
     boxes = ", ".join(f"#payed_for-{one['id']}" for one in project["members"])
     untick = uncheck(f"#bill-form input[name=payed_for]:not({boxes})")
@@ -737,7 +744,7 @@ def _most_expensive(facts: Facts, rng: random.Random) -> Assignment:
         return find_best(own, lambda bill: bill["amount"])
 
     found = [(p, highest(p, name)) for p in find_known_projects(facts) for name in _names(p)]
-    # Transfers are on the list of bills too, but they pay for nothing.
+    # The list of bills also has transfers, which pay for nothing.
     fit = [(project, bill) for project, bill in found if bill and not bill["reimbursement"]]
     project, bill = rng.choice(fit)
     return assign(

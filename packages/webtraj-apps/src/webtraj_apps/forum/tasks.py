@@ -57,7 +57,7 @@ Topic: TypeAlias = dict[str, Any]
 Comment: TypeAlias = dict[str, Any]
 
 _PAGE = 20
-"""Comments, and topics, on a page."""
+"""The number of comments on a page of a topic."""
 _TOPIC = "spirit_topic_topic"
 _COMMENT = "spirit_comment_comment"
 _NOTIFICATION = "spirit_topic_notification_topicnotification"
@@ -69,8 +69,9 @@ _CHOICE = "spirit_comment_poll_commentpollchoice"
 _VOTE = "spirit_comment_poll_commentpollvote"
 _PROFILE = "spirit_user_userprofile"
 _FLAG = "spirit_comment_flag_commentflag"
+_REPORT = "spirit_comment_flag_flag"
 _MOVED, _CLOSED, _UNCLOSED, _PINNED, _UNPINNED = range(1, 6)
-"""Actions of moderators, as comments tell them."""
+"""Moderators' actions, as the column `action` of a comment records them."""
 _CATEGORY_FIELDS = {
     "title": Field(fill, "#id_title"),
     "description": Field(fill, "#id_description", kept=same_text),
@@ -97,7 +98,7 @@ def name_of(facts: Facts, username: str) -> str:
 
 
 def visible_topics(facts: Facts, *categories: str) -> list[Topic]:
-    """Return the topics that were not deleted; those of all categories if none is named."""
+    """Return the topics of these categories, by default of all, except for deleted ones."""
     return [
         topic
         for topic in facts["topics"]
@@ -106,12 +107,12 @@ def visible_topics(facts: Facts, *categories: str) -> list[Topic]:
 
 
 def find_unclosed_topics(facts: Facts, *categories: str) -> list[Topic]:
-    """Return the topics that one can reply in. See `visible_topics`."""
+    """Return the visible topics that are open for replies."""
     return [topic for topic in visible_topics(facts, *categories) if not topic["closed"]]
 
 
 def plain_topics(facts: Facts, *categories: str) -> list[Topic]:
-    """Return the topics of one page in which nothing was deleted, advertised or closed."""
+    """Return the unclosed topics of at most one page, with no deleted comment or spam."""
     return [
         topic
         for topic in find_unclosed_topics(facts, *categories)
@@ -162,7 +163,7 @@ def _open_polls(facts: Facts) -> list[Topic]:
 
 
 def _draw_decided_poll(facts: Facts, rng: random.Random) -> tuple[Topic, dict[str, Any]]:
-    """Return the topic of an open poll in which one choice leads, and this choice."""
+    """Draw an open poll in which one choice leads. Return its topic, and this choice."""
     polls = _open_polls(facts)
     return draw_best(rng, polls, lambda one: one["poll"]["options"], itemgetter("votes"))
 
@@ -170,7 +171,7 @@ def _draw_decided_poll(facts: Facts, rng: random.Random) -> tuple[Topic, dict[st
 def _draw_lowest(
     rng: random.Random, topics: Sequence[Topic], count: int, value: Callable[[Topic], Any]
 ) -> tuple[list[Topic], Topic]:
-    """Draw topics of which one has the lowest value, and return them and that one."""
+    """Draw topics with no tie for the lowest value. Return them, and the lowest."""
     while True:
         drawn = rng.sample(topics, count)
         if best := find_best(drawn, value, min):
@@ -181,7 +182,7 @@ def _price_of(topic: Topic) -> int:
     return int(topic["details"]["price"])
 
 
-# What worlds are prepared with.
+# Preparing worlds.
 
 
 class Post(NamedTuple):
@@ -233,7 +234,7 @@ def _set(table: str, row: dict[str, Any], column: str, value: Any) -> Statement:
 
 
 def _draw_reported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment, int, list[Statement]]:
-    """Let some members report a comment of a topic in which none was reported.
+    """Draw a comment in a topic without reports, and let some members report it.
 
     Returns:
         The topic, the comment, the id of its flag, and the SQL that reports it.
@@ -243,28 +244,27 @@ def _draw_reported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment, in
     members = [one for one in facts["users"][3:39] if one["username"] != comment["by"]]
     flag = f"INSERT INTO {_FLAG} (id, comment_id, date, is_closed) VALUES (?, ?, ?, 0)"
     report = (
-        "INSERT INTO spirit_comment_flag_flag (user_id, comment_id, date, reason, body) "
-        "VALUES (?, ?, ?, 1, ?)"
+        f"INSERT INTO {_REPORT} (user_id, comment_id, date, reason, body) VALUES (?, ?, ?, 1, ?)"
     )
     number, text, when = comment["id"], "Please have a look at this.", "2026-03-01 18:30:00"
     reporters = rng.sample(members, rng.randint(1, 4))
     reports = [(report, (one["id"], number, when, text)) for one in reporters]
-    flags = [(flag, (10_000 + number, number, when))]
-    return topic, comment, 10_000 + number, [*flags, *reports]
+    flag_id = 10_000 + number
+    return topic, comment, flag_id, [(flag, (flag_id, number, when)), *reports]
 
 
 # Expectations.
 
 
 def _written(facts: Facts, topic: Any, author: str, text: Any, **more: Any) -> tuple[Expected, ...]:
-    """Expect a comment in a topic, by its id; its text may be a test."""
+    """Expect a new comment in the topic with this id. `text` may be a test."""
     text = same_text(text) if isinstance(text, str) else text
     row = added(_COMMENT, topic_id=topic, user_id=_id(facts, author), comment=text, **more)
     return row, _follows(facts, author, topic)
 
 
 def _follows(facts: Facts, username: str, topic: Any) -> Expected:
-    """Allow the subscription that a member gets by writing in a topic or being named in it."""
+    """Allow the subscription that a member gets by writing or being named in a topic."""
     return optional(added(_NOTIFICATION, topic_id=topic, user_id=_id(facts, username), is_active=1))
 
 
@@ -274,36 +274,33 @@ def _grows(topic: Topic, **more: Any) -> Expected:
     return changed_row(_TOPIC, topic, comment_count=count, last_active=anything, **more)
 
 
-def _told(facts: Facts, topic: Topic, action: int) -> Expected:
-    """Expect the comment that tells a moderator's action."""
+def _recorded(facts: Facts, topic: Topic, action: int) -> Expected:
+    """Expect the comment that records a moderator's action."""
     moderator = _id(facts, facts["moderator"])
     return added(_COMMENT, topic_id=topic["id"], user_id=moderator, action=action)
 
 
 def _moderated(facts: Facts, topic: Topic, action: int, **new: Any) -> tuple[Expected, ...]:
-    """Expect a moderator's action, and the comment that tells it."""
+    """Expect a moderator's change of a topic, and the comment that records it."""
     change = changed_row(_TOPIC, topic, reindex_at=anything, **new)
-    return change, _told(facts, topic, action)
+    return change, _recorded(facts, topic, action)
 
 
 # Steps.
 
 
-def _search(text: str) -> tuple[Step, ...]:
+def find_topic(topic: Topic) -> tuple[Step, ...]:
+    """Search for a topic by its title, and open it."""
     return (
         click("a.header__tabs__item[href='/search/']"),
-        fill(".js-search-content input[name=q]", text),
+        fill(".js-search-content input[name=q]", topic["title"]),
         click(".js-search-content input[type=submit]"),
+        click("a.topic__link", topic["title"]),
     )
 
 
-def find_topic(topic: Topic) -> tuple[Step, ...]:
-    """Search a topic by its title, and open it."""
-    return (*_search(topic["title"]), click("a.topic__link", topic["title"]))
-
-
 def _browse(facts: Facts, topic: Topic) -> tuple[Step, ...]:
-    """Open a topic by way of its category."""
+    """Open a topic from the list of its category."""
     return (*_category_page(facts, topic["category"]), _page_to(topic["title"]))
 
 
@@ -316,7 +313,7 @@ def _category_page(facts: Facts, title: str) -> tuple[Step, ...]:
 
 
 def _page_to(title: str, selector: str = "a.topic__link") -> Step:
-    """Turn the pages of a list until a link appears, by default a topic's, and follow it."""
+    """Page through a list to a link, by default a topic's, and follow it."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(10):
@@ -368,7 +365,7 @@ def _at(comment: Comment, link: str) -> Step:
 
 
 def _results(poll: dict[str, Any]) -> Step:
-    """Show the results of a poll, or its choices again."""
+    """Switch between the choices of a poll and its results."""
     return click(f"#p{poll['id']} a[href*='show_poll']")
 
 
@@ -383,12 +380,12 @@ def _to_comment(topic: Topic, comment: Comment) -> list[Step]:
 
 
 def _read_all(topic: Topic) -> list[Step]:
-    """Turn all pages of the topic that is open."""
+    """Page through the open topic to its end."""
     return _to_comment(topic, topic["comments"][-1])
 
 
 def _choose(field: str, value: Any) -> Step:
-    """Choose an option by its value; the list shows zones with their offset, for instance."""
+    """Choose an option by its value. Labels may vary, such as the offsets of time zones."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         label = await page.evaluate(
@@ -400,6 +397,21 @@ def _choose(field: str, value: Any) -> Step:
         yield a.SelectOption(ref, (label,))
 
     return step
+
+
+def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
+    """Move the topic that is open."""
+    return click("a.topic_edit_link"), _choose("#id_category", category["id"]), _SAVE
+
+
+def _edit_user(user: dict[str, Any], field: Step) -> tuple[Step, ...]:
+    """Change a setting of a member, who may be on any page of the list."""
+    link = _page_to("", f"a[href='/st/admin/user/edit/{user['id']}/']")
+    return (*_admin("Users"), link, field, _SAVE)
+
+
+def _open_flag(flag: int) -> tuple[Step, ...]:
+    return (*_admin("Flags"), click(f"a[href='/st/admin/comment/flag/{flag}/']"))
 
 
 # Steps with the changes that they make.
@@ -422,7 +434,7 @@ def start_topic(
         title: Its title.
         text: What to write.
         *before: Steps between the title and the text.
-        kept: The test of its text, if this need not be what was written.
+        kept: A test of the saved text; by default, that it is `text`.
     """
     place = find(facts["categories"], title=category)["id"]
     return (
@@ -434,7 +446,7 @@ def start_topic(
 
 
 def _rewrite(comment: Comment, text: str) -> Parts:
-    """Give a comment of the page another text. Whoever corrects a slip saves it twice."""
+    """Replace the text of a comment on the page. It may be saved more than once."""
     new = {"comment": same_text(text), "comment_html": anything, "modified_count": anything}
     return (
         (_at(comment, "/update/"), fill("#id_comment", text), _PUBLISH),
@@ -443,12 +455,12 @@ def _rewrite(comment: Comment, text: str) -> Parts:
 
 
 def _delete(comment: Comment) -> Parts:
-    """Delete a comment of the page as a moderator."""
+    """Delete a comment on the page as a moderator."""
     return _at(comment, "/delete/"), changed_row(_COMMENT, comment, is_removed=1)
 
 
 def _like(facts: Facts, comment: Comment, *, undo: bool = False) -> Parts:
-    """Like a comment, or no longer, and wait until the page shows it."""
+    """Like a comment, or undo the like, and wait until the page shows it."""
     done = "/create/" if undo else "/delete/"
     row = {"user_id": _own_id(facts), "comment_id": comment["id"]}
     return (
@@ -498,23 +510,18 @@ def _prefer(facts: Facts, *fields: Step, **new: Any) -> Parts:
     )
 
 
-def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
-    """Move the topic that is open."""
-    return click("a.topic_edit_link"), _choose("#id_category", category["id"]), _SAVE
-
-
 def _reply_and_close(facts: Facts, topic: Topic, text: str, **new: Any) -> Parts:
     """Reply, as the moderator, in the topic that is open, and close it."""
     return (
         (_write_reply(text), _moderate("Close topic")),
         _written(facts, topic["id"], facts["moderator"], text, action=0, is_removed=0),
         _grows(topic, is_closed=1, reindex_at=anything, **new),
-        _told(facts, topic, _CLOSED),
+        _recorded(facts, topic, _CLOSED),
     )
 
 
 def _edit_category(category: dict[str, Any], **fields: Any) -> Parts:
-    """Edit a category, by the names of `_CATEGORY_FIELDS`."""
+    """Set fields of a category, named as in `_CATEGORY_FIELDS`."""
     link = click(f"a[href='/st/admin/category/update/{category['id']}/']")
     columns = columns_of(_CATEGORY_FIELDS, fields)
     return (
@@ -523,18 +530,8 @@ def _edit_category(category: dict[str, Any], **fields: Any) -> Parts:
     )
 
 
-def _edit_user(user: dict[str, Any], field: Step) -> tuple[Parts, ...]:
-    """Change a setting of a member, who may be on any page of the list."""
-    link = _page_to("", f"a[href='/st/admin/user/edit/{user['id']}/']")
-    return _admin("Users"), link, field, _SAVE
-
-
-def _open_flag(flag: int) -> tuple[Step, ...]:
-    return (*_admin("Flags"), click(f"a[href='/st/admin/comment/flag/{flag}/']"))
-
-
 def _close_flag(facts: Facts, flag: int, *before: Parts) -> Parts:
-    """Close a flag as the administrator, after something else on its page."""
+    """Open a flag as the administrator, do some steps on its page, and close it."""
     new = {"is_closed": 1, "moderator_id": _id(facts, facts["admin"])}
     steps = (_open_flag(flag), before, check("#id_is_closed"), _SAVE)
     return steps, changed(_FLAG, {"id": flag}, **new)
@@ -687,7 +684,7 @@ def _answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'How many pages does the book of the topic "{first["title"]}" have? Write it as a '
         f'reply in the topic "{second["title"]}", in these words, with the number in place of '
-        f'N: "The book has N pages."',
+        'N: "The book has N pages."',
         (_browse(facts, first), _browse(facts, second), reply(facts, second, text)),
     )
 
@@ -701,7 +698,7 @@ def _offer_less(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"You would buy {items}, whichever is cheaper in the category For Sale. Reply in "
         f"the topic of the cheaper one with an offer that is £{less} below its price, in "
-        f'these words, with the amount in place of N: "I would pay £N."',
+        'these words, with the amount in place of N: "I would pay £N."',
         [_browse(facts, topic) for topic in pair],
         () if cheap is pair[1] else find_topic(cheap),
         reply(facts, cheap, f"I would pay £{_price_of(cheap) - less}."),
@@ -805,8 +802,8 @@ def _vote_in_poll(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-_NEW_VOTE = """
-    INSERT INTO spirit_comment_poll_commentpollvote (voter_id, choice_id, is_removed, created_at)
+_NEW_VOTE = f"""
+    INSERT INTO {_VOTE} (voter_id, choice_id, is_removed, created_at)
     VALUES (?, ?, 0, ?)
 """
 
@@ -856,14 +853,14 @@ def _report_bad_comment(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = _draw_comment(facts, rng, lambda _, comment: comment["id"] not in flagged)
     reason = rng.choice(("Spam", "Other"))
     text = rng.choice(("Please have a look.", "This is off topic.", "I do not like the tone."))
-    number, said = comment["id"], {"reason": int(reason == "Other"), "body": same_text(text)}
+    row = {"user_id": _own_id(facts), "comment_id": comment["id"], "reason": int(reason == "Other")}
     return assign(
         f"Report the comment of {name_of(facts, comment['by'])} in the topic "
         f'"{topic["title"]}". The reason is "{reason}", and the text is: "{text}"',
         (find_topic(topic), _at(comment, "/flag/"), select("#id_reason", reason)),
         (fill("#id_body", text), _SAVE),
-        added("spirit_comment_flag_flag", user_id=_own_id(facts), comment_id=number, **said),
-        added(_FLAG, comment_id=number, is_closed=0),
+        added(_REPORT, **row, body=same_text(text)),
+        added(_FLAG, comment_id=comment["id"], is_closed=0),
     )
 
 
@@ -1233,7 +1230,7 @@ def _move_and_close(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'The topic "{topic["title"]}" is in the wrong category. As a moderator, move it to '
         f'"{title}", reply in it with the text "{text}", and then close it.',
-        (_browse(facts, topic), _move_to(target), _told(facts, topic, _MOVED)),
+        (_browse(facts, topic), _move_to(target), _recorded(facts, topic, _MOVED)),
         _reply_and_close(facts, topic, text, category_id=target["id"]),
     )
 
@@ -1278,7 +1275,7 @@ def _clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"The account of {name_of(facts, spammer)} was abused for advertising. As a moderator, "
         f'delete all comments of this account in the topic "{topic["title"]}".',
-        # A deletion leads to the page of the comment; each one is looked for from the start.
+        # Deleting a comment opens its page of the topic, so the next one starts with a search.
         [
             (find_topic(topic), _to_comment(topic, comment), _delete(comment))
             for comment in _by(topic, spammer)
@@ -1293,7 +1290,7 @@ def _move_comment(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"As a moderator, move the comment of {name_of(facts, comment['by'])} in the topic "
         f'"{topic["title"]}" to the topic "{target["title"]}".',
-        find_topic(target),  # Its number is in the address.
+        find_topic(target),  # Its address shows the number to enter.
         (find_topic(topic), _moderate("Select comments to move")),
         check(f".js-move-comment-checkbox[value='{comment['id']}']"),
         fill("#id_move_comments_topic", str(target["id"])),

@@ -1,7 +1,7 @@
 """Tasks in the wiki.
 
 Functions named like `change_page` return the steps of an oracle together with the changes that
-they make. Each template combines them with its goal.
+they make.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from webtraj_apps.tasks import (
     Expected,
     Facts,
     Parts,
+    Row,
     Steps,
     added,
     anything,
@@ -40,7 +41,7 @@ from webtraj_apps.tasks import (
 task = functools.partial(template, user="user")
 
 COMMITS = (added("commit"),)
-"""Every change of a page is a commit; only tasks that ask for its message look at it."""
+"""Every change of a page makes a commit. Only tasks that ask for a message check it."""
 
 edit_task = functools.partial(task, allow=COMMITS)
 """Register a template that changes pages."""
@@ -50,7 +51,7 @@ edit_task = functools.partial(task, allow=COMMITS)
 
 
 def _reads(text: str) -> Callable[[Any], bool]:
-    """Test that a page has this text, but for blank lines and spaces."""
+    """Test that a page has this text, except for blank lines, spaces and the case of ticks."""
 
     def lines(given: str) -> list[str]:
         squeezed = (re.sub(r"\s*\|\s*", "|", re.sub(r"\s+", " ", s)) for s in given.splitlines())
@@ -61,24 +62,29 @@ def _reads(text: str) -> Callable[[Any], bool]:
 
 
 def _table_row(*cells: object) -> str:
-    """Return a row of a table, as pages write it."""
+    """Return a row of a Markdown table."""
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _seat_row(member: Facts, **new: str) -> str:
-    """Return a member's row in the page of a team."""
+def _seat_row(member: Row, **new: str) -> str:
+    """Return a member's row in the table of a team."""
     seat = {**member, **new}
     return _table_row(*(seat[name] for name in ("name", "role", "room", "extension")))
 
 
-def _find_open_points(meeting: Facts) -> list[dict[str, Any]]:
+def _line(point: Row) -> str:
+    """Return a point as the minutes write it, without its box."""
+    return f"{point['name']}: {point['what']}"
+
+
+def _find_open_points(meeting: Row) -> list[dict[str, Any]]:
     return [point for point in meeting["points"] if not point["done"]]
 
 
-def open_points(
+def draw_open_points(
     facts: Facts, rng: random.Random, least: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Draw a meeting with open points of different words, and return it with these points."""
+    """Draw a meeting with enough open points, all worded differently. Return it and them."""
     while True:
         meeting = rng.choice(facts["meetings"])
         points = _find_open_points(meeting)
@@ -92,7 +98,7 @@ def _revisions(facts: Facts, page: str) -> list[dict[str, Any]]:
     return [one for one in facts["revisions"] if one["page"] == page]
 
 
-def _meetings(facts: Facts, team: Facts) -> list[dict[str, Any]]:
+def _meetings(facts: Facts, team: Row) -> list[dict[str, Any]]:
     return [meeting for meeting in facts["meetings"] if meeting["team"] == team["name"]]
 
 
@@ -100,7 +106,7 @@ def _colleagues(facts: Facts) -> list[str]:
     return [member["name"] for team in facts["teams"] for member in team["members"]]
 
 
-# How they are found and changed.
+# Steps.
 
 
 def _path(page: str) -> str:
@@ -115,22 +121,22 @@ def open_page(page: str) -> tuple[Step, ...]:
     )
 
 
-def _search(words: str) -> tuple[Step, ...]:
-    return fill("#search-query", words), press("#search-query", "Enter")
-
-
 def search_page(words: str, page: str) -> tuple[Step, ...]:
     """Search for words, and open a page from the results."""
-    return (*_search(words), click(f'#column-main a[href^="{_path(page)}"]'))
+    return (
+        fill("#search-query", words),
+        press("#search-query", "Enter"),
+        click(f'#column-main a[href^="{_path(page)}"]'),
+    )
 
 
 def _follow(page: str) -> Step:
-    """Follow a link of the page that is open."""
+    """Follow a link to a page from the open page."""
     return click(f'.content a[href="{_path(page)}"]')
 
 
 def _menu(entry: str) -> Steps:
-    """Choose from the menu of a page."""
+    """Choose an entry of the menu of the open page."""
     return (
         click("#navbar-dropdown-toggle-btn-1"),
         click(f'.dropdown-item-with-icon[href$="{entry}"]'),
@@ -142,12 +148,12 @@ _UPDATE_USER = click('input[value="Update"]')
 _UPDATE = click('input[name="update_preferences"]')
 
 
-def _write(text: str, message: str = "") -> tuple[Step, ...]:
+def _write(text: str, message: str = "") -> Steps:
     """Write a text into the editor, and save it."""
     return (
         fill("#content_editor", text),
         click("#save-page-btn"),
-        *((fill("#commit-message", message),) if message else ()),
+        fill("#commit-message", message) if message else (),
         click('#modal-commit input[type="submit"]'),
     )
 
@@ -166,34 +172,34 @@ def _expect_page(page: str, text: str) -> Expected:
 
 
 def change_page(page: str, text: str, way: Steps = (), message: str = "") -> Parts:
-    """Give a page a new text. `way` leads to the page, if not the index of all pages."""
+    """Replace the text of a page. `way` opens the page, by default from the index."""
     return way or open_page(page), _EDIT, _write(text, message), _expect_text(page, text)
 
 
 def _replace(
     facts: Facts, page: str, *changes: tuple[str, str], way: Steps = (), message: str = ""
 ) -> Parts:
-    """Change some places of a page, one after the other. See `change_page`.
+    """Replace old by new passages in the text of a page. See `change_page`.
 
     Raises:
-        ValueError: A place is not there, or more than once.
+        ValueError: An old passage does not occur exactly once.
     """
     text: str = facts["pages"][page]
     for old, new in changes:
         if text.count(old) != 1:
-            raise ValueError(f"{old!r} is {text.count(old)} times in {text!r:.200}.")
+            raise ValueError(f"{old!r} occurs {text.count(old)} times in {text!r:.200}.")
         text = text.replace(old, new)
     return change_page(page, text, way, message)
 
 
-def change_seat(facts: Facts, team: Facts, member: Facts, **new: str) -> Parts:
+def change_seat(facts: Facts, team: Row, member: Row, **new: str) -> Parts:
     """Give a member a new `room` or `extension` on the page of the team."""
     return _replace(facts, team["page"], (_seat_row(member), _seat_row(member, **new)))
 
 
-def tick_off(facts: Facts, page: str, *points: Facts) -> Parts:
+def tick_off(facts: Facts, page: str, *points: Row) -> Parts:
     """Tick off open points of a meeting on its page."""
-    lines = [f"{point['name']}: {point['what']}" for point in points]
+    lines = map(_line, points)
     return _replace(facts, page, *((f"[ ] {line}", f"[x] {line}") for line in lines))
 
 
@@ -207,7 +213,7 @@ def create_page(page: str, text: str) -> Parts:
 
 
 def _revert(page: str, revision: str, text: str) -> Parts:
-    """Take a revision of a page back, which brings back a text."""
+    """Revert a revision of a page, which restores a text."""
     return (
         (open_page(page), _menu("/history"), click(f'a[href="/-/revert/{revision[:6]}"]')),
         click('input[value="Revert"], button.btn-primary[type="submit"]'),
@@ -476,7 +482,7 @@ def _new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _draw_open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw an open point, and return its meeting and the point."""
+    """Draw an open point. Return its meeting, and the point."""
     points = [(one, point) for one in facts["meetings"] for point in _find_open_points(one)]
     return rng.choice(points)
 
@@ -487,7 +493,7 @@ def _tick_off(facts: Facts, rng: random.Random) -> Assignment:
     page = meeting["page"]
     return assign(
         f"In the minutes {page.removeprefix('Meetings/')}, tick off this open point: "
-        f"“{point['name']}: {point['what']}”. It is done.",
+        f"“{_line(point)}”. It is done.",
         tick_off(facts, page, point),
     )
 
@@ -496,7 +502,7 @@ def _tick_off(facts: Facts, rng: random.Random) -> Assignment:
 def _pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
     meeting, point = _draw_open_point(facts, rng)
     taker, page = other_than(rng, _colleagues(facts), point["name"]), meeting["page"]
-    lines = (f"[ ] {point['name']}: {point['what']}", f"[ ] {taker}: {point['what']}")
+    lines = f"[ ] {_line(point)}", f"[ ] {_line({**point, 'name': taker})}"
     return assign(
         f"{taker} takes over the open point “{point['what']}” of the team {meeting['team']}'s "
         f"meeting on {meeting['date']}. Replace the name in the minutes.",
@@ -618,7 +624,7 @@ def _collect_points(facts: Facts, rng: random.Random) -> Assignment:
     pages = [meeting["page"] for meeting in four]
     names = ", ".join(f"“{page.removeprefix('Meetings/')}”" for page in pages)
     points = [point for meeting in four for point in _find_open_points(meeting)]
-    text = "\n".join(f"- {point['name']}: {point['what']}" for point in points)
+    text = "\n".join(f"- {_line(point)}" for point in points)
     return assign(
         "Create the page Company/To do with a line for each point that is still open in the "
         f"minutes {names}. Keep the order of the minutes and of their points. A line has the form "
@@ -662,7 +668,8 @@ def _revert_page(facts: Facts, rng: random.Random) -> Assignment:
 
 @edit_task("wiki/revert-mistake", level=2, split="test")
 def _revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
-    # Some pages got a typing mistake in the same change, which an editor would keep.
+    # Leave out pages whose last change also has a spelling mistake: an agent that restores the
+    # text by hand may keep it.
     misspelt = {mistake["page"] for mistake in facts["mistakes"]}
     things = facts[rng.choice(("products", "customers", "procedures"))]
     page = rng.choice([thing["page"] for thing in things if thing["page"] not in misspelt])
@@ -682,7 +689,11 @@ def _admin(panel: str) -> Steps:
 
 
 def _draw_user(facts: Facts, rng: random.Random, *approved: bool) -> tuple[int, dict[str, Any]]:
-    """Draw a user who is approved, or not, and who is not the administrator, with the number."""
+    """Draw a user other than the administrator, with one of these values of `approved`.
+
+    Returns:
+        The user's id, and the user.
+    """
     users = enumerate(facts["users"], 1)
     return rng.choice([(n, user) for n, user in users if n > 1 and user["approved"] in approved])
 
@@ -692,7 +703,7 @@ def _open_user(number: int) -> Steps:
 
 
 def _toggle_rights(number: int, value: int, *boxes: str) -> Parts:
-    """Switch rights of a user, all on or all off."""
+    """Switch rights of a user on (1) or off (0)."""
     return (
         (_open_user(number), [click(f'label[for="{box}"]') for box in boxes], _UPDATE_USER),
         changed("user", {"id": number}, **dict.fromkeys(boxes, value)),
@@ -785,11 +796,11 @@ _PREFERENCES = {
     "SITE_LOGO": "",
     "SITE_NAME": "Northfield Wiki",
 }
-"""The values of the preferences. A save stores all of a page."""
+"""The initial preferences. Saving a form stores all that are on it."""
 
 
 def _kept(but: str) -> list[Expected]:
-    """Return what a save stores of the preferences that nobody changed."""
+    """Allow a save to store any unchanged preferences besides this one."""
     return [added("preferences", name=n, value=v) for n, v in _PREFERENCES.items() if n != but]
 
 
